@@ -179,10 +179,12 @@ class Suite:
         ]
 
     def lost(self, before: Iterable[str], catalog: Catalog) -> list[str]:
-        """Targets of an earlier run that a group of the suite still means, and that are nowhere now."""
+        """Targets of an earlier run that the suite still means by a group, or by their name, and that are nowhere now,
+        or left out by `only`."""
         groups = [word for word in self.targets if choosing.is_group(word, catalog.ids)]
-        names = {*catalog.ids, *catalog.broken, *(name for target in catalog.targets for name in target.formerly)}
-        return [one for one in before if one not in names and any(choosing.meant(word, [one]) for word in groups)]
+        there = {name for entry in self.resolve(catalog)[0] for name in entry.target.names} | {*catalog.broken}
+        words = [*groups, *(word for word in self.targets if word in catalog.ids)]
+        return [one for one in before if one not in there and any(choosing.meant(word, [one]) for word in words)]
 
     def _with(self, entry: Entry, changes: Per) -> Entry:
         return replace(

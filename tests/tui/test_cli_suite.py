@@ -316,6 +316,34 @@ def test_a_target_that_a_group_lost_since_the_last_run_is_told_and_not_green(roo
     assert [one["target"] for one in packages(state)[1].regression["lost"]] == ["mine:two"]
 
 
+def test_a_target_that_was_measured_and_cannot_be_any_more_is_lost_every_night(root: Path, state: Path) -> None:
+    with Keeping(state) as engine:
+        assert measure(root).exit_code == 0
+        engine.not_here = {"mine:two": "needs a GPU; there is none here"}
+        for _ in range(2):
+            shown = measure(root)
+            assert shown.exit_code == 1, shown.output
+            assert "1 lost" in shown.stdout
+            assert "  mine:two: needs a GPU; there is none here" in shown.stdout
+
+
+def test_what_never_had_a_figure_here_and_cannot_be_measured_is_not_lost(root: Path, state: Path) -> None:
+    with Keeping(state) as engine:
+        engine.not_here = {"mine:two": "needs a GPU; there is none here"}
+        shown = measure(root)
+        assert (shown.exit_code, "lost" in shown.stdout) == (0, False), shown.output
+
+
+def test_a_target_that_the_suites_choice_leaves_out_now_is_told(root: Path, state: Path) -> None:
+    with Keeping(state):
+        assert measure(root).exit_code == 0
+        file = root / "suites" / "mine.toml"
+        file.write_text(file.read_text() + '\n[per."mine:two"]\nlayer = "component"\n\n[only]\nlayer = ["micro"]\n')
+        shown = measure(root)
+    assert shown.exit_code == 1, shown.output
+    assert "the suite's `only` leaves it out now" in shown.stdout
+
+
 def test_a_target_that_a_group_means_and_that_does_not_load_is_not_green(root: Path, state: Path) -> None:
     (root / "suites" / "mine.toml").write_text('title = "All"\ntargets = ["mine:*"]\n')
     (root / "two" / "lesson.md").write_text("+++\ntitle = 3\n+++\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from aisp.engine.protocol.requests import StartRuns
 from aisp.kernels.catalog.between import BetweenError, between
 from aisp.store import suites
 from aisp.store.errors import StoreError
-from aisp.store.outcomes import State
+from aisp.store.outcomes import Fault, State
 from aisp.store.results import expected, regression, suite_documents, tables
 from aisp.store.results.regression import Change, Row
 from aisp.store.results.suite import Part, together
@@ -72,6 +72,7 @@ def gather(
     refused: Mapping[str, str],
     contract: Contract | None,
     lost: Mapping[str, str],
+    had: Collection[str],
 ) -> Result:
     """Every target against its earlier runs.
 
@@ -80,6 +81,7 @@ def gather(
         ran: the run that was made of each.
         refused: why there is none of the others.
         lost: why others of the suite are not there.
+        had: targets that a run of the suite had a figure of: one that cannot be measured now is lost, too.
     """
     rows: list[Row] = []
     broken: dict[str, str] = {}
@@ -87,8 +89,10 @@ def gather(
     runs: list[dict[str, Any]] = []
     for target_id, target in targets.items():
         reading = ran.get(target_id)
+        gone = any(name in had for name in target.names)
         if reading is None:
-            rows.append(regression.row(target_id, (), left_out=refused.get(target_id, "it was not run")))
+            why = refused.get(target_id, "it was not run")
+            rows.append(Row(target_id, None, why, None, None, (), lost=gone))
             continue
         now = stored_or_told(opened, reading.record)
         facts = opened.facts(now)
@@ -96,6 +100,9 @@ def gather(
         why = summary(opened.read(now)) if now.state is not State.OK else ""
         if not why and contract is not None and (why := breach(opened, contract, now)):
             broken[target_id] = why
+        if gone and now.state.fault is Fault.MACHINE:
+            rows.append(Row(target_id, None, why, None, None, (), lost=True))
+            continue
         row = regression.row(target_id, sides(opened, now, contract, target.names), left_out=why)
         rows.append(row)
         if not row.left_out:
@@ -104,19 +111,29 @@ def gather(
     return Result(regression.corrected(rows), broken, {}, machine, runs)
 
 
+def measured_before(base: Path) -> set[str]:
+    """Targets that any run of the suite below `base` had a figure of."""
+    entries = (entry for package in suites.read_index(base).here for entry in package.summary["targets"])
+    return {str(one.get("target")) for one in entries if isinstance(one, Mapping) and not one.get("left_out")}
+
+
 def lost(opened: Opened, base: Path, suite: Suite, catalog: Catalog) -> dict[str, str]:
-    """Targets of the suite's last run below `base` that it still means and that are gone, with what helps. Those whose
-    run was of a folder under none of the catalogue's roots are of another suite of that name."""
+    """Targets of the suite's last run below `base` that it still means and that are not among its own now, with what
+    helps. Those whose run was of a folder under none of the catalogue's roots are of another suite of that name."""
     packages = suites.read_index(base).here
     if not packages:
         return {}
     last = packages[-1].summary
     entries = [entry for entry in last["targets"] if isinstance(entry, Mapping) and entry.get("change") != Change.LOST]
     before = {str(entry.get("target")): entry.get("run_id") for entry in entries}
-    found = [one for one in suite.lost(before, catalog) if _was_here(opened, before[one], catalog.roots)]
     when = plain.local_time(last["wall"])
     gone = f"it was in the run of {when} and is gone; where it was renamed, write formerly = "
-    return {one: clean_line(f'{gone}["{one}"] into its lesson.md') for one in found}
+    out = f"it was in the run of {when}; the suite's `only` leaves it out now"
+    return {
+        one: out if one in catalog.ids else clean_line(f'{gone}["{one}"] into its lesson.md')
+        for one in suite.lost(before, catalog)
+        if _was_here(opened, before[one], catalog.roots)
+    }
 
 
 def _was_here(opened: Opened, run_id: object, roots: Sequence[Path]) -> bool:

@@ -178,7 +178,8 @@ def measure(
             with common.history() as opened:
                 lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
                 lost |= suite_rows.lost(opened, base, suite, catalog)
-                result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost)
+                had = suite_rows.measured_before(base)
+                result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost, had)
                 if not no_turns:
                     result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
         except LeftError:
