@@ -134,7 +134,7 @@ def of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
             ended.item.note if ended.item is not None else "it was checked and not timed here"
         )  # in Triton's interpreter
     if ended.outcome is outcome.Outcome.SUSPECT:
-        why = "; ".join(f"{doubt.check}: {doubt.evidence}" for doubt in ended.doubts) or "checks were left out"
+        why = outcome.doubt(run, ended)
     stage = _stage(record, rung, ended)
     found = Outcome(
         ended.state,
