@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from aisp.engine.doors import api
 from aisp.engine.doors.asking import Answer
 from aisp.engine.doors.serve import evaluations
 from aisp.kernels.catalog.formats.trace_definition import Harness
@@ -213,6 +214,20 @@ def test_a_door_says_the_same_of_the_same_outcome(door: Door) -> None:
     for name, run in MATRIX:
         words = ALLOWED[door].get(outcome.of(run, RUNG).outcome)
         assert words is None or run.arm(RUNG) is None or door(run) in words, name
+
+
+def test_no_door_gives_a_figure_that_the_outcome_forbids() -> None:
+    for name, run in MATRIX:
+        arm, ended = run.arm(RUNG), outcome.of(run, RUNG)
+        if arm is None:
+            continue
+        said, found, ours = evidence.of_run(run, RUNG), api.Compared(Answer(run), RUNG, {}), traces.ours(run, arm, {})
+        kept = candidate.of_run(run, RUNG, alone=True)
+        ratios = (said.speedup, said.interval, found.speedup, found.interval, found.comparison, kept and kept.speedup)
+        assert ended.outcome.compared or {*ratios, ours["speedup"], ours["interval"]} <= {None}, name
+        assert (found.verdict, found.faster) == (ended.verdict, ended.outcome is Outcome.FASTER), name
+        times = (said.counters.get("median_ms"), kept and kept.median_ms, ours["latency_interval_ms"], said.limiter)
+        assert ended.outcome is not Outcome.SUSPECT or {*times} <= {None}, name
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
