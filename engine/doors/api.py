@@ -96,7 +96,7 @@ class Compared:
     def why(self) -> str:
         """Why there is no verdict, or what is told beside it; "" for nothing."""
         item = self.comparison
-        return self.reading.claim(self.rung).why if item is None else item.note
+        return self.reading.why(self.rung) if item is None else item.note
 
     @property
     def speedup(self) -> float | None:
@@ -138,7 +138,7 @@ class Compared:
         shown = f"{rung}: {self.names[rung]}" if rung in self.names else rung
         times = numbers.DASH if run.bar(rung) else numbers.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)
         ratio = numbers.DASH if item is None else numbers.speedup(item.speedup, item.low, item.high)
-        said = run.claim(rung).why if item is None else item.verdict.value
+        said = run.why(rung) if item is None else item.verdict.value
         said = "the baseline" if rung == run.baseline else said
         return [clean_line(cell, limit=300) for cell in (shown, times, ratio, said or numbers.DASH)]
 

@@ -133,7 +133,7 @@ def of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
         why = (
             ended.item.note if ended.item is not None else "it was checked and not timed here"
         )  # in Triton's interpreter
-    if suspect := ended.outcome is outcome.Outcome.SUSPECT:
+    if ended.outcome is outcome.Outcome.SUSPECT:
         why = outcome.doubt(run, ended)
     stage = _stage(record, rung, ended)
     found = Outcome(
@@ -144,8 +144,8 @@ def of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
         detail="" if arm is None or ended.outcome.right else arm.detail[:DETAIL_CHARS],
         run_id=record.id,
         rung=rung,
-        suspect=suspect,
-        median_ms=arm.median_ms if arm is not None and timed and ended.outcome.right and not suspect else None,
+        suspect=ended.outcome is outcome.Outcome.SUSPECT,
+        median_ms=arm.median_ms if arm is not None and timed and ended.outcome.believed else None,
     )
     if shown is not None:
         figures = {name: getattr(shown, name) for name in ("verdict", "speedup", "low", "high", "floor")}

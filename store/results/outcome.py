@@ -43,7 +43,12 @@ class Outcome(enum.StrEnum):
     @property
     def right(self) -> bool:
         """Whether its outputs are right and no check caught it."""
-        return self.compared or self in (Outcome.RIGHT, Outcome.SUSPECT)
+        return self.believed or self is Outcome.SUSPECT
+
+    @property
+    def believed(self) -> bool:
+        """Whether its outputs are right, and its time may be shown where it has one."""
+        return self.compared or self is Outcome.RIGHT
 
     @property
     def bad(self) -> bool:
@@ -300,8 +305,9 @@ def of(run: Reading, rung: str) -> Ended:
 
 def doubt(run: Reading, ended: Ended) -> str:
     """Why the times of a rung that is suspect are not to be believed."""
-    doubts = "; ".join(f"{found.check}: {found.evidence}" for found in ended.doubts)
-    return doubts or run.record.reason or "checks were left out"
+    return (
+        "; ".join(f"{one.check}: {one.evidence}" for one in ended.doubts) or run.record.reason or "checks were left out"
+    )
 
 
 def of_run(run: Reading, held: Mapping[str, Bar] | None = None) -> Ended:
@@ -343,11 +349,7 @@ def _held(rung: str, by: str, bar: Bar, state: State, *, cheated: bool) -> Ended
 
 
 def _right(run: Reading, rung: str, name: str, lost: Arm | None) -> Ended:
-    """With right outputs.
-
-    Args:
-        lost: the baseline, where there is nothing to be compared with it; what is suspect of it then doubts nothing.
-    """
+    """With right outputs; `lost` is a baseline that is nothing to compare with, so that no doubt about it matters."""
     record, base, arm, item = run.record, run.baseline, run.arm(rung), run.comparison(rung)
     suspects, about = run.found(FindingStatus.SUSPECT), (name, base if lost is None else name, "")
     doubts = tuple(found for found in suspects if found.arm.removesuffix(TWIN_SUFFIX) in about)

@@ -3,13 +3,12 @@
     {"definition": "rmsnorm_d128", "workload": {"uuid": ..., "axes": {...}, "inputs": {...}}, "solution": "fast_v1",
      "evaluation": {"status": "PASSED", "environment": {...}, "correctness": {...}, "performance": {...}, ...}}
 
-A line for each rung beside the baseline of which something can be said in these words: PASSED claims a time, so that a
-rung which is right and whose times are suspect has none. Of a target that was made of a definition, definition,
-workload and solution are its own, read from the sources that ran; of any other they are the target, the case and the
-rung. `latency_ms` is our median, and `speedup_factor` is there with a verdict of FASTER or SLOWER alone. Both formats
-take NaN for errors: ours is in units of the tolerance, and stands with all else of ours (the verdict, its interval,
-what was caught) in `correctness.extra`. Where they allow no correctness, for a run that ended in an error, the reason
-stands in the log.
+A line for each rung beside the baseline, but for one whose times are suspect: PASSED claims a time. Of a target that
+was made of a definition, definition, workload and solution are its own, read from the sources that ran; of any other
+they are the target, the case and the rung. `latency_ms` is our median, and `speedup_factor` is there with a verdict of
+FASTER or SLOWER alone. Both formats take NaN for errors: ours is in units of the tolerance, and stands with all else
+of ours (the verdict, its interval, what was caught) in `correctness.extra`. Where they allow no correctness, for a run
+that ended in an error, the reason stands in the log.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ def status_of(run: Reading, arm: Arm, harness: Harness) -> Status | None:
         return Status.REWARD_HACK
     if ended.outcome is Outcome.FAILED and ended.state.timed_out:
         return Status.TIMEOUT
-    return Status.PASSED if ended.outcome in _PASSED else _STATUSES[ended.outcome]
+    return Status.PASSED if ended.outcome.believed else _STATUSES.get(ended.outcome)
 
 
 def silence(run: Reading, arm: Arm) -> str:
@@ -150,14 +149,10 @@ def silence(run: Reading, arm: Arm) -> str:
     return f"{ended.words}: {outcome.doubt(run, ended)}" if ended.outcome is Outcome.SUSPECT else arm.reason
 
 
-_PASSED = (*outcome.COMPARED, Outcome.RIGHT)
 _STATUSES = {
-    Outcome.SUSPECT: None,
     Outcome.WRONG: Status.INCORRECT_NUMERICAL,
     Outcome.CAUGHT: Status.RUNTIME_ERROR,
     Outcome.FAILED: Status.RUNTIME_ERROR,
-    Outcome.UNAVAILABLE: None,
-    Outcome.PENDING: None,
 }
 
 
@@ -213,7 +208,7 @@ def ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]:
     record, ended = run.record, outcome.of(run, arm.rung)
     item = ended.item if ended.outcome.compared else None
     shown = run.bar(arm.rung) is None and ended.outcome is not Outcome.SUSPECT
-    why = item.note if item is not None else run.claim(arm.rung).why
+    why = item.note if item is not None else run.why(arm.rung)
     return {
         "run": run.id,
         "target": record.target,

@@ -142,7 +142,7 @@ class Tasks:
                 self._answers(row, asked, level) for _, row in known
             ):
                 raise RefusalError(Kind.CONFLICT, f"the task {task_id} is of another request", _OWN_ID)
-            ends = {row.number: found[0] for _, row in known if (found := _failure(row)) is not None}
+            ends = {row.number: end[0] for _, row in known if (end := _failure(row)) is not None}
             anew = [number for number, end in ends.items() if end in (Failure.ENGINE_LOST, Failure.SUSPECT)]
             self.table.again(anew)
             return self.find(task_id), bool(anew)
