@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from aisp.store.results import outcome
 from aisp.store.results.reading import Reading, of_quarantine
 from aisp.store.text import clean_line
 
@@ -14,20 +15,23 @@ SCHEMA = 2
 
 
 def run_json(run: Reading) -> dict[str, Any]:
-    """A run for JSON: its record, the comparisons as they may be shown, and what is held against its rungs.
+    """A run for JSON: its record, the comparisons as they may be shown, what became of it and of each rung in a word,
+    and what is held against its rungs.
 
     Names that schema 1 had for the same stand beside: `run_id`, `status`, an arm's `status` and `samples`.
     """
     record = run.record
     document: dict[str, Any] = msgspec.to_builtins(record, builtin_types=(bytes,))
     for arm, arm_record in zip(document["arms"], record.arms, strict=True):
-        arm |= {"status": arm["state"], "samples": arm["sample_count"]}
+        word = outcome.of(run, arm_record.rung).word
+        arm |= {"status": arm["state"], "outcome": word, "samples": arm["sample_count"]}
         if arm_record.naive is not None:
             arm["naive"]["speedup"] = arm_record.naive.speedup
     return {
         "schema": SCHEMA,
         "run_id": record.id,
         "status": record.state.value,
+        "outcome": outcome.of_run(run).word,
         **document,
         "folder": clean_line(record.folder),
         "comparisons": msgspec.to_builtins(run.comparisons),

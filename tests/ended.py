@@ -128,6 +128,8 @@ def of_others() -> Iterator[tuple[str, Reading]]:
             yield f"in a run that is {how}", Reading(whole_run)
         bad = arm_of(BASE, State.INCORRECT if how == "wrong" else State.OK)
         yield f"against a baseline that is {how}", Reading(run_of(whole, (bad, good), said(how, BASE), Verdict.FASTER))
+    doubted = run_of(State.OK, (base, good), (*said("caught", BASE), *said("suspect")), Verdict.FASTER)
+    yield "suspect, against a baseline that is caught", Reading(doubted)
     for state in (State.USER_ERROR, State.TIMEOUT_TOTAL, State.INFRA_ERROR):
         failed = run_of(state, (arm_of(BASE, state, timed=False), arm_of(RUNG, State.OK, timed=False)))
         yield f"against a baseline that is {state.name}", Reading(failed)

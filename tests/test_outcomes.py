@@ -6,6 +6,7 @@ After a change that is meant: `pytest tests/test_outcomes.py --snapshot-update`,
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,16 +16,19 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from aisp.engine.documents import run_json
+from aisp.engine.doors import api
 from aisp.engine.doors.asking import Answer
 from aisp.engine.doors.serve import evaluations
 from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State
 from aisp.store.record import Run
-from aisp.store.results import audit, candidate, evidence, kernelbench, outcome, traces
+from aisp.store.results import audit, candidate, evidence, kernelbench, outcome, suite, traces
 from aisp.store.results.outcome import Outcome
 from aisp.store.results.overview import Lesson
 from aisp.store.results.reading import Reading
+from aisp.tui import sharing
 from aisp.tui.cli import follow
 from aisp.tui.endsignal import _run_words
 from aisp.tui.findings import our_text, outcome_text
@@ -96,6 +100,33 @@ def as_row(run: Reading) -> str:
     return NOTHING if arm is None else column.cell((run, arm))
 
 
+def as_json(run: Reading) -> str:
+    return next((arm["outcome"] for arm in run_json(run)["arms"] if arm["rung"] == RUNG), NOTHING)
+
+
+def as_python(run: Reading) -> str:
+    found = api.Compared(Answer(run), RUNG, {})
+    return " ".join([found.verdict, *([f"{found.speedup:.2f}"] if found.speedup is not None else [])])
+
+
+def shared(run: Reading) -> sharing.Shared:
+    return sharing.Shared(run, {}, {}, "", "")
+
+
+def as_text(write: Callable[[sharing.Shared], str], row: str, between: str) -> Door:
+    def cells(run: Reading) -> str:
+        found = re.search(row.format(rf"{RUNG}{between}"), write(shared(run)))
+        said = re.split(between, html.unescape(found[1])) if found else []
+        return " ".join(cell for cell in (said[1], said[-1]) if cell != NOTHING)[:44] if said else NOTHING
+
+    return cells
+
+
+def as_part(run: Reading) -> str:
+    part = suite.part_of(run)
+    return f"counts, {part.best.speedup}" if part.best is not None else part.left_out[:44]
+
+
 def as_view(draw: Callable[[RunView], str]) -> Door:
     return lambda run: draw(RunView(run.record, run.quarantined))
 
@@ -114,6 +145,15 @@ TABLES: Mapping[str, Mapping[str, Door]] = {
         "SOL": as_trace(Harness.SOL),
         "HTTP": as_http,
         "KernelBench": as_kernelbench,
+        "Python": as_python,
+        "a suite's row": as_part,
+    },
+    "What is written": {
+        "the run's JSON": lambda run: str(run_json(run)["outcome"]),
+        "JSON of a rung": as_json,
+        "a copied line": lambda run: sharing.line(shared(run)).removeprefix(run.record.target)[1:].split(", cuda")[0],
+        "Markdown": as_text(sharing.markdown, r"\n\| {}(.*) \|\n", r" \| "),
+        "HTML": as_text(sharing.page, r"<tr><td>{}(.*?)</td></tr>", "</td><td>"),
         "audit: a twin": as_audit(audit.Kind.TWIN),
         "audit: a cheat": as_audit(audit.Kind.CHEAT),
     },
@@ -167,9 +207,12 @@ def test_a_rung_is_called_suspect_where_the_doubt_is_about_it(name: str, suspect
 
 
 RIGHT = tuple(one for one in Outcome if one.right)
-OF_RUN = ("the lesson", "on screens", "its end", "its line", "the big line")
-OF_RUNG = ("a row", "trust")
-BEFORE = r"(?:(?:optimized|baseline|optimized_other|the run):? )?(?:\W )?(?:(?:baseline|run) )?(?:\d\S+x (?:\[\S+ )?)?"
+OF_RUN = ("the lesson", "on screens", "its end", "its line", "the big line", "the run's JSON", "a copied line")
+OF_RUNG = ("a row", "trust", "JSON of a rung", "Markdown", "HTML")
+BEFORE = (
+    r" ?(?:(?:optimized|baseline|optimized_other|the run):? )?(?:\W )?(?:(?:baseline|run) )?"
+    r"(?:\d\S+x (?:\[\S+ |\(.*?\) )?)?(?:the speed of baseline: )?"
+)
 """What may stand before the word: whose it is, a sign, and the figure that it is about."""
 
 
@@ -188,6 +231,7 @@ def test_every_door_begins_with_the_one_word_of_what_became_of_it(door: str) -> 
 ALLOWED: Mapping[Door, Mapping[Outcome, set[str]]] = {
     TABLES["What leaves"]["FlashInfer"]: {
         **{one: {"PASSED"} for one in RIGHT},
+        Outcome.SUSPECT: {NOTHING},
         Outcome.WRONG: {"INCORRECT_NUMERICAL"},
         Outcome.CAUGHT: {"RUNTIME_ERROR"},
         Outcome.FAILED: {"RUNTIME_ERROR", "TIMEOUT"},
@@ -212,6 +256,21 @@ def test_a_door_says_the_same_of_the_same_outcome(door: Door) -> None:
     for name, run in MATRIX:
         words = ALLOWED[door].get(outcome.of(run, RUNG).outcome)
         assert words is None or run.arm(RUNG) is None or door(run) in words, name
+
+
+def test_no_door_gives_a_figure_that_the_outcome_forbids() -> None:
+    for name, run in MATRIX:
+        arm, ended = run.arm(RUNG), outcome.of(run, RUNG)
+        if arm is None:
+            continue
+        said, found, ours = evidence.of_run(run, RUNG), api.Compared(Answer(run), RUNG, {}), traces.ours(run, arm, {})
+        kept = candidate.of_run(run, RUNG, alone=True)
+        ratios = (said.speedup, said.interval, found.speedup, found.interval, found.comparison, kept and kept.speedup)
+        assert ended.outcome.compared or {*ratios, ours["speedup"], ours["interval"]} <= {None}, name
+        assert (found.verdict, found.faster) == (ended.verdict, ended.outcome is Outcome.FASTER), name
+        times = (said.counters.get("median_ms"), kept and kept.median_ms, ours["latency_interval_ms"], said.limiter)
+        assert ended.outcome is not Outcome.SUSPECT or {*times} <= {None}, name
+        assert (suite.part_of(run).best is not None) is outcome.of_run(run).outcome.compared, name
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

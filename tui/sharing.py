@@ -141,10 +141,11 @@ def rungs(shared: Shared) -> list[list[str]]:
 
 
 def _rung(run: Reading, arm: Arm) -> list[str]:
-    item, bar, ended = run.comparison(arm.rung), run.bar(arm.rung), outcome.of(run, arm.rung)
-    verdict = bar.sentence if bar else ended.outcome.value if ended.outcome.compared else arm.reason
-    if not verdict:
-        verdict = "the baseline" if arm.rung == run.baseline and ended.outcome.right else ended.word
+    bar, ended = run.bar(arm.rung), outcome.of(run, arm.rung)
+    item, barred = ended.item, ended.bar is not None and not ended.outcome.right
+    verdict = ended.bar.sentence if ended.bar and barred else telling.with_reason(ended.word, arm.reason)
+    if arm.rung == run.baseline and ended.outcome is outcome.Outcome.RIGHT:
+        verdict = "the baseline"
     cells = [
         arm.rung,
         plain.DASH if bar else plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),

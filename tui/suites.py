@@ -21,7 +21,6 @@ from aisp.store.outcomes import Trigger
 from aisp.store.results import busy, hardware, regression, standing, suite
 from aisp.store.results import contract as contracts
 from aisp.store.results.comparison import Side
-from aisp.store.results.outcome import Outcome
 from aisp.store.results.overview import Lesson
 from aisp.store.results.prediction import LOOK_BACK_RUNS
 from aisp.store.results.reading import Reading
@@ -143,7 +142,7 @@ class Found:
 
 
 def _tells(lesson: Lesson) -> bool:
-    return lesson.outcome.compared or lesson.outcome is Outcome.RIGHT
+    return lesson.outcome.believed
 
 
 def is_of(record: Run, entry: Entry, how: How) -> bool:

@@ -28,8 +28,8 @@ from aisp.kernels.catalog import choosing, sources
 from aisp.kernels.catalog.choosing import TargetError
 from aisp.kernels.catalog.loader import rungs_among
 from aisp.store.outcomes import Verdict
-from aisp.store.results import evidence, numbers, telling
-from aisp.store.results.reading import Claim, Reading
+from aisp.store.results import evidence, numbers, outcome, telling
+from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -79,28 +79,24 @@ class Compared:
 
     @property
     def comparison(self) -> Comparison | None:
-        """The comparison with the baseline as it may be shown; None where there is none."""
-        return self.reading.comparison(self.rung)
-
-    @property
-    def claim(self) -> Claim:
-        """What may be claimed, and why nothing may."""
-        return self.reading.claim(self.rung)
+        """The comparison that the verdict is of; None where there is none."""
+        return _verdict_on(self.reading, self.rung)
 
     @property
     def verdict(self) -> Verdict:
         """FASTER, SLOWER, SAME or UNDECIDED; NONE where outputs are wrong or times are not to be believed."""
-        return self.claim.verdict
+        return outcome.of(self.reading, self.rung).verdict
 
     @property
     def faster(self) -> bool:
         """Whether it is right, and faster by more than the noise floor."""
-        return self.claim.faster
+        return self.verdict is Verdict.FASTER
 
     @property
     def why(self) -> str:
         """Why there is no verdict, or what is told beside it; "" for nothing."""
-        return self.claim.why
+        item = self.comparison
+        return self.reading.why(self.rung) if item is None else item.note
 
     @property
     def speedup(self) -> float | None:
@@ -138,14 +134,19 @@ class Compared:
 
     def _row(self, arm: Arm) -> list[str]:
         """Cells of one rung; no figure of one that was caught."""
-        run, rung, item = self.reading, arm.rung, self.reading.comparison(arm.rung)
+        run, rung, item = self.reading, arm.rung, _verdict_on(self.reading, arm.rung)
         shown = f"{rung}: {self.names[rung]}" if rung in self.names else rung
         times = numbers.DASH if run.bar(rung) else numbers.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)
-        claim = run.claim(rung)
-        unsaid = Verdict.NONE if item is None or claim.verdict.known else item.verdict
-        ratio = numbers.DASH if item is None else numbers.speedup(item.speedup, item.low, item.high, verdict=unsaid)
-        said = "the baseline" if rung == run.baseline else claim.verdict.value if claim.verdict.known else claim.why
+        ratio = numbers.DASH if item is None else numbers.speedup(item.speedup, item.low, item.high)
+        said = run.why(rung) if item is None else item.verdict.value
+        said = "the baseline" if rung == run.baseline else said
         return [clean_line(cell, limit=300) for cell in (shown, times, ratio, said or numbers.DASH)]
+
+
+def _verdict_on(run: Reading, rung: str) -> Comparison | None:
+    """A rung's comparison with the baseline; None without a verdict."""
+    ended = outcome.of(run, rung)
+    return ended.item if ended.outcome.compared else None
 
 
 def compare(

@@ -232,7 +232,8 @@ class Tools:
         with self._store() as store:
             result, _ = standing.last(store.history(target.id, asking.LOOK_BACK, all_findings=False))
             if result is not None:
-                best = store.read(result).best
+                reading = store.read(result)
+                best = reading.best if outcome.of_run(reading).outcome.compared else None
                 said = {"run": result.id, "device": result.device, "level": "quick" if result.quick else "full"}
                 told["best"] = said | (
                     {} if best is None else {"rung": best.rung, "speedup": best.speedup, "verdict": best.verdict.value}
@@ -377,8 +378,8 @@ class Tools:
                 "rungs": [
                     {
                         "rung": pair.rung,
-                        "a_ms": pair.a.median_ms if pair.a is not None else None,
-                        "b_ms": pair.b.median_ms if pair.b is not None else None,
+                        "a_ms": evidence.counters(found.a.run, pair.rungs[0]).get("median_ms"),
+                        "b_ms": evidence.counters(found.b.run, pair.rungs[1]).get("median_ms"),
                         "speedup": claims["speedup"],
                         "interval": {"lo": claims["low"], "hi": claims["high"]},
                         "floor": pair.floor,
@@ -702,7 +703,7 @@ def _rules(reading: Reading, rung: str, said: Evidence) -> list[str]:
     """What the figures of a rung mean, a sentence each."""
     arm = reading.arm(rung)
     found: list[str] = []
-    if arm is None or arm.median_ms is None:
+    if arm is None or said.counters.get("median_ms") is None:
         return ["it has no time that could be looked at"]
     if said.limiter is not None:
         found.append(f"bound by {said.limiter.value}")

@@ -134,7 +134,7 @@ def of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
             ended.item.note if ended.item is not None else "it was checked and not timed here"
         )  # in Triton's interpreter
     if ended.outcome is outcome.Outcome.SUSPECT:
-        why = "; ".join(f"{doubt.check}: {doubt.evidence}" for doubt in ended.doubts) or "checks were left out"
+        why = outcome.doubt(run, ended)
     stage = _stage(record, rung, ended)
     found = Outcome(
         ended.state,
@@ -145,7 +145,7 @@ def of_run(run: Reading, rung: str, *, alone: bool) -> Outcome | None:
         run_id=record.id,
         rung=rung,
         suspect=ended.outcome is outcome.Outcome.SUSPECT,
-        median_ms=arm.median_ms if arm is not None and timed and ended.outcome.right else None,
+        median_ms=arm.median_ms if arm is not None and timed and ended.outcome.believed else None,
     )
     if shown is not None:
         figures = {name: getattr(shown, name) for name in ("verdict", "speedup", "low", "high", "floor")}

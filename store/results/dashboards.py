@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.results import busy
+from aisp.store.results import busy, outcome
 from aisp.store.results.numbers import number
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ def smaller_is_better(run: Reading, machine: str) -> list[dict[str, Any]]:
     """
     record = run.record
     if record.validity.suspect:
-        raise NothingError(f"its times are {record.validity.value}: {record.reason or run.claim('').why}")
+        raise NothingError(f"its times are {record.validity.value}: {record.reason or run.why('')}")
     rows: list[dict[str, Any]] = []
     for arm in record.arms:
         if arm.twin or arm.median_ms is None or run.bar(arm.rung) is not None:
             continue
-        claim, item = run.claim(arm.rung), run.comparison(arm.rung)
+        verdict, item = outcome.of(run, arm.rung).verdict, run.comparison(arm.rung)
         said = [f"run {run.id}", machine, f"case {record.case}" if record.case else "", run.mode]
-        if arm.rung != run.baseline and claim.verdict.known:
+        if arm.rung != run.baseline and verdict.known:
             ratio = "" if item is None or item.speedup is None else f"{number(item.speedup)}x "
-            said.append(f"{ratio}{claim.verdict.value}")
+            said.append(f"{ratio}{verdict.value}")
         said += [busy.MACHINE] if busy.of_run(record) else []
         row: dict[str, Any] = {"name": f"{record.target} {arm.rung}", "unit": "ms", "value": arm.median_ms}
         if arm.low_ms is not None and arm.high_ms is not None:

@@ -170,7 +170,7 @@ def of_run(
     interval = None
     if known is not None and known.low is not None and known.high is not None:
         interval = Interval(known.low, known.high)
-    light = arm.light if arm is not None and ended.bar is None else None
+    light = arm.light if arm is not None and ended.bar is None and ended.outcome is not Outcome.SUSPECT else None
     limiter = light.limiter if light is not None else None
     failing = None
     if arm is not None and arm.correctness.wrong and ended.own:
@@ -295,7 +295,8 @@ def failing_case(failure: Failure) -> FailingCase:
 
 
 def counters(run: Reading, rung: str) -> dict[str, float | int | None]:
-    """Figures of a rung by name: what was measured of it in its run; {} where none may be shown."""
+    """Figures of a rung by name: what was measured of it in its run; {} where none may be shown, and no time where it
+    is suspect."""
     arm, base = run.arm(rung), run.arm(run.baseline)
     if arm is None or run.bar(rung) is not None or arm.median_ms is None:
         return {}
@@ -304,19 +305,22 @@ def counters(run: Reading, rung: str) -> dict[str, float | int | None]:
     carried: dict[str, float | None] = {}
     for direction, rate, share in link.directions if link is not None else ():
         carried |= {f"link_{direction}_bytes_per_s": rate, f"link_{direction}_share": share}
-    return {
+    times = {
         "median_ms": arm.median_ms,
         "low_ms": arm.low_ms,
         "high_ms": arm.high_ms,
         "baseline_ms": base.median_ms if base is not None and run.bar(base.rung) is None else None,
+        "bound_ms": light.bound_ms if light is not None else None,
+        "share_of_light": arm.sol,
+        **carried,
+    }
+    return {
+        **(times if outcome.of(run, rung).outcome is not Outcome.SUSPECT else {}),
         "samples": arm.sample_count,
         "calls_per_sample": arm.calls,
         "launches": arm.launches,
         "peak_bytes": arm.peak_bytes,
         "sm_clock_mhz": arm.sm_clock_mhz,
-        "bound_ms": light.bound_ms if light is not None else None,
-        "share_of_light": arm.sol,
-        **carried,
     }
 
 

@@ -46,15 +46,14 @@ def document(run: Reading, stats: Mapping[str, Stats], hardware: str) -> dict[st
 
 def _sample(run: Reading, arm: Arm, number: int, stats: Mapping[str, Stats], hardware: str) -> dict[str, Any]:
     ended = outcome.of(run, arm.rung)
-    right = ended.outcome.right
-    believed = stats if right and ended.outcome is not outcome.Outcome.SUSPECT else {}
+    believed = stats if ended.outcome.believed else {}
     own, reference = (believed.get(rung, {}) for rung in (arm.rung, run.baseline))
     ours = traces.ours(run, arm, {})
     return {
         "sample_id": number,
         # What ended late or took its context along was imported, though its outputs were never judged.
         "compiled": arm.correctness.known or arm.state.late,
-        "correctness": right,
+        "correctness": ended.outcome.right,
         "metadata": {
             "hardware": hardware,
             "device": run.record.device,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisp.store.outcomes import TWIN_SUFFIX, Correctness, Fault, FindingStatus, State, Verdict
 
 if TYPE_CHECKING:  # a list of targets has its words from here, and answers before msgspec is imported
-    from aisp.store.record import Comparison, Finding
+    from aisp.store.record import Arm, Comparison, Finding
     from aisp.store.results.reading import Bar, Reading
 
 
@@ -43,7 +43,12 @@ class Outcome(enum.StrEnum):
     @property
     def right(self) -> bool:
         """Whether its outputs are right and no check caught it."""
-        return self.compared or self in (Outcome.RIGHT, Outcome.SUSPECT)
+        return self.believed or self is Outcome.SUSPECT
+
+    @property
+    def believed(self) -> bool:
+        """Whether its outputs are right, and its time may be shown where it has one."""
+        return self.compared or self is Outcome.RIGHT
 
     @property
     def bad(self) -> bool:
@@ -295,10 +300,14 @@ def of(run: Reading, rung: str) -> Ended:
     if state is not State.OK:
         lacking = state.silent and first is not None and first.state.silent
         return _of_state(rung, state, "" if lacking else own)  # what the baseline lacks too is lacking for all
-    if first is not None and (base_failed or run.bar(base) is not None):
-        bar = run.bar(base)
-        return Ended(rung, Outcome.RIGHT, base, state, first.state.value if bar is None else bar.check, bar)
-    return _right(run, rung, name)
+    return _right(run, rung, name, first if base_failed or run.bar(base) is not None else None)
+
+
+def doubt(run: Reading, ended: Ended) -> str:
+    """Why the times of a rung that is suspect are not to be believed."""
+    return (
+        "; ".join(f"{one.check}: {one.evidence}" for one in ended.doubts) or run.record.reason or "checks were left out"
+    )
 
 
 def of_run(run: Reading, held: Mapping[str, Bar] | None = None) -> Ended:
@@ -339,14 +348,17 @@ def _held(rung: str, by: str, bar: Bar, state: State, *, cheated: bool) -> Ended
     return Ended(rung, Outcome.CAUGHT, by, state, bar.check, bar, cheated)
 
 
-def _right(run: Reading, rung: str, name: str) -> Ended:
-    """With right outputs, and a baseline to compare with."""
+def _right(run: Reading, rung: str, name: str, lost: Arm | None) -> Ended:
+    """With right outputs; `lost` is a baseline that is nothing to compare with, so that no doubt about it matters."""
     record, base, arm, item = run.record, run.baseline, run.arm(rung), run.comparison(rung)
-    suspects = run.found(FindingStatus.SUSPECT)
-    doubts = tuple(found for found in suspects if found.arm.removesuffix(TWIN_SUFFIX) in (name, base, ""))
+    suspects, about = run.found(FindingStatus.SUSPECT), (name, base if lost is None else name, "")
+    doubts = tuple(found for found in suspects if found.arm.removesuffix(TWIN_SUFFIX) in about)
     if doubts or record.without or (record.validity.suspect and not suspects):
         code = min(doubts, key=lambda found: found.arm != rung).check if doubts else record.validity.value
         return Ended(rung, Outcome.SUSPECT, rung, State.OK, code, item=item, doubts=doubts)
+    if lost is not None:
+        bar = run.bar(base)
+        return Ended(rung, Outcome.RIGHT, base, State.OK, lost.state.value if bar is None else bar.check, bar)
     if item is not None and item.verdict.known and item.speedup is not None:
         return Ended(rung, Outcome(item.verdict.value), rung, State.OK, item.verdict.value, item=item)
     untimed = arm is not None and arm.median_ms is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aisp.kernels.catalog.contracts import Cache
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State
 from aisp.store.results import standing
 from aisp.store.results.outside import judged
 from aisp.store.results.progress import Pace, Progress
@@ -80,24 +80,6 @@ class Bar:
     def as_json(self) -> dict[str, str]:
         """For JSON; the schema is in docs/commands.md."""
         return attributes(self, "rung", "check", "evidence", "run_id", "wall")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What may be said of a rung against the baseline.
-
-    Attributes:
-        verdict: NONE where nothing may be.
-        why: why there is none, or what is told beside it; "" for nothing.
-    """
-
-    verdict: Verdict
-    why: str
-
-    @property
-    def faster(self) -> bool:
-        """Whether it may be called faster."""
-        return self.verdict is Verdict.FASTER
 
 
 def of_quarantine(held: Held) -> Bar:
@@ -304,24 +286,23 @@ class Reading:
         """The rung's comparison with the first baseline, else with another one, as it may be shown."""
         return standing.against(rung, self.record.arms, self.comparisons)
 
-    def claim(self, rung: str) -> Claim:
-        """What may be claimed of a rung against the first baseline: the verdict of its comparison, where the run ended
-        well and its times are to be believed; else none, and why."""
+    def why(self, rung: str) -> str:
+        """Why a rung has no verdict against the first baseline, or what is remarked of it; "" for nothing."""
         record, item, arm = self.record, self.comparison(rung), self.arm(rung)
         if bar := self.bar(rung) or self.bar(self.baseline):
-            return Claim(Verdict.NONE, bar.sentence)
+            return bar.sentence
         if not record.state.final:
-            return Claim(Verdict.NONE, "the run has not ended")
+            return "the run has not ended"
         if record.state is not State.OK:
-            return Claim(Verdict.NONE, record.reason)
+            return record.reason
         if item is None:
-            return Claim(Verdict.NONE, (arm.reason if arm is not None else "") or f"{rung} has no time to compare")
+            return (arm.reason if arm is not None else "") or f"{rung} has no time to compare"
         if record.validity.doubted:
             doubts = "; ".join(f"{found.check}: {found.evidence}" for found in self.doubts(rung))
             rivals = "; ".join(f"{found.arm} by {found.check}" for found in self.found(FindingStatus.SUSPECT))
             why = record.reason or doubts or rivals or "checks were left out"
-            return Claim(Verdict.NONE, f"{record.validity}: {why}")
-        return Claim(item.verdict, item.note)
+            return f"{record.validity}: {why}"
+        return item.note
 
     @property
     def not_here(self) -> str:

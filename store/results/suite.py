@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aisp.store.outcomes import State, Verdict
-from aisp.store.results import hardware, standing
+from aisp.store.outcomes import Verdict
+from aisp.store.results import hardware, outcome, standing
+from aisp.store.results.outcome import Stage
 
 if TYPE_CHECKING:
     from aisp.store.record import Comparison, Run
@@ -98,13 +99,12 @@ def why_not(run: Reading) -> str:
 
 def unbelieved(run: Reading) -> str:
     """Why nothing that a run measured may be relied on; "" where it may, be there a speed-up or none."""
-    if run.record.state is not State.OK:
-        return run.record.state
-    if run.best is None and run.bars:
-        return "; ".join(bar.sentence for bar in run.bars)
-    if run.record.validity.doubted:
-        return f"its times are {run.record.validity}"
-    return ""
+    ended = outcome.of_run(run)
+    if ended.outcome.believed:
+        return ""
+    if ended.bar is not None:
+        return ended.bar.sentence
+    return f"its times are {ended.word}" if ended.stage is Stage.CHECKS else ended.state
 
 
 # -- all of them together ----------------------------------------------------------------------------------------------

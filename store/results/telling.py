@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aisp.store.outcomes import SUPERSEDED, State, Verdict
 from aisp.store.results import busy, hardware
 from aisp.store.results.numbers import number, percent
-from aisp.store.results.outcome import STATE_WORDS, state_words
+from aisp.store.results.outcome import STATE_WORDS, Outcome, of, of_run, state_words
 from aisp.store.results.ranks import over_fastest, straggler
 from aisp.store.text import clean_line
 
@@ -57,6 +57,8 @@ def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung:
         rung: tell it by this rung; "" by the one that the run is told by.
     """
     record, item = run.record, run.comparison(rung) if rung else run.headline
+    ended = of(run, rung) if rung else of_run(run)
+    doubted = ended.outcome is Outcome.SUSPECT
     about = [hardware.short(hardware.ran_on(record.device, facts)) or record.device]
     about += [f"{processes} process{'' if processes == 1 else 'es'}"] if processes else []
     about += ["quick"] if record.quick else []
@@ -68,11 +70,10 @@ def line(run: Reading, facts: Mapping[str, object], processes: int = 0, *, rung:
         said = f"{record.target} {'; '.join(bar.sentence for bar in bars)}"
     elif record.state is not State.OK:
         said = f"{record.target}: {end_words(record)}"
-    elif item is None:
-        said = f"{record.target}: {record.validity}, and nothing was compared"
+    elif item is None or not (ended.outcome.compared or doubted):
+        said = f"{record.target}: {ended.word}, and nothing was compared"
     else:
-        doubt = f"{record.validity}, not a verdict: " if record.validity.doubted else ""
-        said = f"{record.target} {item.rung}: {doubt}{compared(item)}"
+        said = f"{record.target} {item.rung}: {f'{ended.word}, not a verdict: ' if doubted else ''}{compared(item)}"
         about += [f"floor {percent(item.floor, 1)}"] if item.floor is not None else []
         about += [where] if (where := run.judged(item)) else []
     about += [busy.sentence(met)] if (met := busy.of_run(record)) is not None else []

@@ -3,11 +3,12 @@
     {"definition": "rmsnorm_d128", "workload": {"uuid": ..., "axes": {...}, "inputs": {...}}, "solution": "fast_v1",
      "evaluation": {"status": "PASSED", "environment": {...}, "correctness": {...}, "performance": {...}, ...}}
 
-A line for each rung beside the baseline. Of a target that was made of a definition, definition, workload and solution
-are its own, read from the sources that ran; of any other they are the target, the case and the rung. `latency_ms` is
-our median, and `speedup_factor` is there with a verdict of FASTER or SLOWER alone. Both formats take NaN for errors:
-ours is in units of the tolerance, and stands with all else of ours (the verdict, its interval, what was caught) in
-`correctness.extra`. Where they allow no correctness, for a run that ended in an error, the reason stands in the log.
+A line for each rung beside the baseline, but for one whose times are suspect: PASSED claims a time. Of a target that
+was made of a definition, definition, workload and solution are its own, read from the sources that ran; of any other
+they are the target, the case and the rung. `latency_ms` is our median, and `speedup_factor` is there with a verdict of
+FASTER or SLOWER alone. Both formats take NaN for errors: ours is in units of the tolerance, and stands with all else
+of ours (the verdict, its interval, what was caught) in `correctness.extra`. Where they allow no correctness, for a run
+that ended in an error, the reason stands in the log.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def lines(run: Reading, about: Asked, facts: Mapping[str, object]) -> list[dict[
         and (status is not Status.PASSED or arm.median_ms is not None)  # neither format has a pass without a time
     ]
     if not found:
-        why = "; ".join(f"{arm.rung}: {arm.reason or f'{arm.state.value}, and no time'}" for arm in rungs)
+        why = "; ".join(f"{arm.rung}: {silence(run, arm) or f'{arm.state.value}, and no time'}" for arm in rungs)
         raise NothingError(why or run.record.reason or "no rung stands beside the baseline")
     return [
         {
@@ -133,21 +134,25 @@ def _with_errors(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def status_of(run: Reading, arm: Arm, harness: Harness) -> Status | None:
-    """How a rung ended, in the words of the format; None where its end says nothing of it."""
+    """How a rung ended, in the words of the format; None where these would say what is not known."""
     ended = outcome.of(run, arm.rung)
     if ended.cheated and harness is Harness.SOL:
         return Status.REWARD_HACK
     if ended.outcome is Outcome.FAILED and ended.state.timed_out:
         return Status.TIMEOUT
-    return Status.PASSED if ended.outcome.right else _STATUSES[ended.outcome]
+    return Status.PASSED if ended.outcome.believed else _STATUSES.get(ended.outcome)
+
+
+def silence(run: Reading, arm: Arm) -> str:
+    """Why nothing is said of a rung in the words of the format; "" where nothing was told."""
+    ended = outcome.of(run, arm.rung)
+    return f"{ended.words}: {outcome.doubt(run, ended)}" if ended.outcome is Outcome.SUSPECT else arm.reason
 
 
 _STATUSES = {
     Outcome.WRONG: Status.INCORRECT_NUMERICAL,
     Outcome.CAUGHT: Status.RUNTIME_ERROR,
     Outcome.FAILED: Status.RUNTIME_ERROR,
-    Outcome.UNAVAILABLE: None,
-    Outcome.PENDING: None,
 }
 
 
@@ -200,9 +205,10 @@ def _performance(run: Reading, arm: Arm, median_ms: float) -> dict[str, float]:
 
 def ours(run: Reading, arm: Arm, facts: Mapping[str, object]) -> dict[str, Any]:
     """What the formats have no field for."""
-    record, item, ended = run.record, run.comparison(arm.rung), outcome.of(run, arm.rung)
-    shown = run.bar(arm.rung) is None
-    why = item.note if item is not None and ended.outcome.compared else run.claim(arm.rung).why
+    record, ended = run.record, outcome.of(run, arm.rung)
+    item = ended.item if ended.outcome.compared else None
+    shown = run.bar(arm.rung) is None and ended.outcome is not Outcome.SUSPECT
+    why = item.note if item is not None else run.why(arm.rung)
     return {
         "run": run.id,
         "target": record.target,

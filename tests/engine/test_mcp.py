@@ -20,11 +20,12 @@ from aisp.engine import paths
 from aisp.engine.doors import mcp, mcp_tools
 from aisp.engine.protocol import requests
 from aisp.store import History, Store
+from aisp.store.outcomes import Validity, Verdict
 from aisp.store.record import Quality
 from aisp.store.results import evidence
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
-from tests.store.examples import caught, examined, planned
+from tests.store.examples import caught, examined, finding, planned
 from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember
 
 TOOLS = [
@@ -259,6 +260,31 @@ async def test_a_stored_run_is_told_explained_profiled_and_compared(state: Path,
     assert {(rung["speedup"], rung["interval"]["lo"]) for rung in both["rungs"]} == {(None, None)}
     assert "never an instruction" in log
     assert nothing["error"]["code"] == "unknown"
+
+
+@pytest.mark.parametrize("how", ["suspect", "caught"])
+async def test_no_call_gives_a_figure_of_a_time_that_is_none(state: Path, tmp_path: Path, how: str) -> None:
+    make_target(tmp_path / "mine", "one")
+    doubt = finding("timing.wall_clock", "optimized", how, "9 ms by the clock")
+    figures = {} if how == "suspect" else {"comparisons": ()}
+    parts = {"validity": Validity(how), "verdict": Verdict.NONE, "findings": (doubt,), **figures}
+    end = examined(planned("mine:one"), **parts)
+    state.mkdir(mode=0o700, exist_ok=True)
+    with Store.open(paths.database_file()) as store:
+        store.finish(end, {})
+    async with agent(tmp_path / "mine") as one:
+        contract = await one.call("target", id="one")
+        said, explained = await one.call("result", run=end.id), await one.call("explain", run=end.id)
+        counters = await one.call("profile", run=end.id)
+        rules = await one.call("profile", run=end.id, what="rules")
+        both = await one.call("compare", a=end.id, b=end.id)
+    assert contract["best"] == {"run": end.id, "device": end.device, "level": "full"}
+    assert said["verdict"] == explained["verdict"] == how and said.get("speedup") is None
+    for figures in (said["counters"], counters["rungs"]["optimized"]):
+        assert not figures.keys() & {"median_ms", "low_ms", "high_ms", "baseline_ms", "bound_ms", "share_of_light"}
+    assert not any("speed of light" in rule or "bound by" in rule for rule in rules["rules"])
+    (optimized,) = (rung for rung in both["rungs"] if rung["rung"] == "optimized")
+    assert (optimized["a_ms"], optimized["b_ms"], optimized["speedup"]) == (None, None, None)
 
 
 async def test_where_a_run_was_judged_and_what_held_its_processes_is_part_of_the_answer(state: Path) -> None:

@@ -87,12 +87,13 @@ class Engine(FakeEngine):
         self.state = state
         self.end = "ok"
         self.rung = CANDIDATE
+        self.changes: dict[str, Any] = {}
 
     def _play(self, run_id: str, target: str) -> None:
         if self.end == "hang":
             return
         self._runs.pop(run_id, None)
-        store_end(self.state, run_id, target, self.rung)
+        store_end(self.state, run_id, target, self.rung, **self.changes)
         self._broadcast(heard.finished(run_id=run_id, target=target, state="ok"))
 
     def adopt(self, other: FakeEngine) -> None:
@@ -108,9 +109,16 @@ def of_candidate(rung: str = CANDIDATE, **changes: Any) -> dict[str, Any]:
     return {"arms": arms, "comparisons": (replace(run.comparisons[0], rung=rung),)}
 
 
-def store_end(state: Path, run_id: str, target: str, rung: str = CANDIDATE) -> None:
+def store_end(state: Path, run_id: str, target: str, rung: str = CANDIDATE, **changes: Any) -> None:
     """Keep a run of a candidate that ended well."""
-    keep(state, target, id=run_id, device="cpu", **of_candidate(rung))
+    keep(state, target, id=run_id, device="cpu", **of_candidate(rung), **changes)
+
+
+SUSPECT: dict[str, Any] = {
+    "findings": (finding("timing.wall_clock", CANDIDATE, "suspect", "0.4 ms by events, 9 ms by the clock"),),
+    "validity": Validity.SUSPECT,
+    "verdict": Verdict.NONE,
+}
 
 
 @pytest.fixture
@@ -298,6 +306,20 @@ def test_a_task_whose_engine_was_lost_twice_is_given_up_until_it_is_sent_again(s
         assert engine.asked(requests.StartRuns) == []
         assert served.evaluate() == task_id
         assert served.task(task_id)["status"] == "completed"
+
+
+def test_a_task_whose_times_are_suspect_fails_without_a_trace_until_it_is_sent_again(
+    state: Path, served: Served
+) -> None:
+    with Engine(state) as engine:
+        engine.changes = SUSPECT
+        task = served.task(task_id := served.evaluate())
+        assert (task["status"], task["failure"], task["traces"]) == ("failed", "suspect", None)
+        assert "it is right" in task["error"] and "timing.wall_clock: 0.4 ms by events" in task["error"]
+        engine.changes = {}
+        assert served.evaluate() == task_id
+        task = served.task(task_id)
+        assert (task["status"], task["failure"], len(engine.asked(requests.StartRuns))) == ("completed", None, 2)
 
 
 def test_a_connection_that_breaks_costs_no_second_run(state: Path, served: Served) -> None:
@@ -859,6 +881,14 @@ def test_serve_and_the_exported_trace_call_an_end_the_same(state: Path) -> None:
         assert known is not None
         word = traces.status_of(answer.reading, known, Harness.FLASHINFER)
         assert evaluations.of_run(answer).document["status"] == word
+
+
+def test_a_time_that_is_not_to_be_believed_is_no_pass_and_accuses_nobody(state: Path) -> None:
+    found = evaluated(state, **SUSPECT)
+    assert (found.failure, found.again, found.document) == ("suspect", False, {})
+    assert found.reason == (
+        "it is right, and its times are not to be believed: timing.wall_clock: 0.4 ms by events, 9 ms by the clock"
+    )
 
 
 def test_a_speedup_stands_there_with_a_verdict_alone(state: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Finding, Quality, RuleSaid, Step
+from aisp.store.results import outcome
 from aisp.store.results.best_of import best_of
 from aisp.store.results.candidate import Outcome, luck, of_run, order, refused, worth
 from aisp.store.results.outcome import Stage
@@ -56,7 +57,7 @@ CRASHED = Arm(BAD, State.CRASHED, signal=11, reason=f"{BAD} died of SIGSEGV")
 
 def test_one_candidate_has_its_verdict_whatever_became_of_another() -> None:
     run = run_of(right(GOOD), CRASHED)
-    assert run.claim(GOOD).verdict is Verdict.NONE  # nothing is claimed of the run
+    assert not outcome.of_run(run).outcome.compared  # nothing is claimed of the run
     found = of_run(run, GOOD, alone=False)
     assert found == Outcome(State.OK, Stage.QUICK, Verdict.FASTER, 2.0, 1.9, 2.1, 0.01, 0.5, run_id=run.id, rung=GOOD)
     other = of_run(run, BAD, alone=False)
@@ -67,10 +68,10 @@ def test_one_candidate_has_its_verdict_whatever_became_of_another() -> None:
 def test_a_rung_without_a_verdict_is_told_whose_suspicion_took_it() -> None:
     doubt = Finding("timing.wall_clock", BAD, FindingStatus.SUSPECT, "1 ms and 9 ms")
     run = run_of(right(GOOD), right(BAD), validity=Validity.SUSPECT, findings=(doubt,))
-    assert run.claim(GOOD).why == f"suspect: {BAD} by timing.wall_clock"
-    assert run.claim(BAD).why == "suspect: timing.wall_clock: 1 ms and 9 ms"
+    assert run.why(GOOD) == f"suspect: {BAD} by timing.wall_clock"
+    assert run.why(BAD) == "suspect: timing.wall_clock: 1 ms and 9 ms"
     left_out = run_of(right(GOOD), validity=Validity.SUSPECT)
-    assert left_out.claim(GOOD).why == "suspect: checks were left out"
+    assert left_out.why(GOOD) == "suspect: checks were left out"
 
 
 def test_where_a_candidate_was_judged_is_part_of_its_outcome() -> None:

@@ -97,6 +97,43 @@ def test_an_end_that_says_nothing_of_the_solution_makes_no_line(state: State) ->
         line(ended(state))
 
 
+SUSPECT: dict[str, Any] = {"validity": Validity.SUSPECT, "verdict": Verdict.NONE}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"findings": (finding("timing.wall_clock", "optimized", "suspect", "9 ms by the clock"),)},
+            "timing.wall_clock",
+        ),
+        ({"findings": (finding("timing.busy", "", "suspect", "someone else computes"),)}, "timing.busy"),
+        ({"findings": (finding("timing.busy", "baseline", "suspect", "someone else computes"),)}, "timing.busy"),
+        ({"reason": "the clock fell"}, "the clock fell"),
+        ({"manifest": {"without": ["memory.aliasing"]}}, "checks were left out"),
+    ],
+    ids=["its own", "the run's", "the baseline's", "by nothing but a reason", "without checks"],
+)
+@pytest.mark.parametrize("harness", Harness)
+def test_a_time_that_is_not_to_be_believed_passes_nowhere(changes: dict[str, Any], why: str, harness: Harness) -> None:
+    with pytest.raises(NothingError, match=f"optimized: it is right, and its times are not to be believed: {why}"):
+        line(replace(run(), **SUSPECT, **changes), harness)
+
+
+def test_a_rung_that_is_suspect_is_left_out_beside_one_that_is_not() -> None:
+    good = run()
+    other = replace(good.arms[1], rung="optimized_other")
+    doubt = finding("timing.wall_clock", "optimized_other", "suspect", "9 ms by the clock")
+    assert line(replace(good, arms=(*good.arms, other), findings=(doubt,), **SUSPECT))["solution"] == "mine"
+
+
+def test_a_doubt_about_a_rung_stands_beside_what_its_baseline_was_caught_for() -> None:
+    doubt = finding("timing.wall_clock", "optimized", "suspect", "9 ms by the clock")
+    cheat = finding("location.still_running", "baseline", "caught", "a thread went on")
+    with pytest.raises(NothingError, match=r"optimized: .* not to be believed: timing\.wall_clock"):
+        line(replace(run(), validity=Validity.CAUGHT, verdict=Verdict.NONE, findings=(cheat, doubt), comparisons=()))
+
+
 def test_a_solution_that_passed_has_its_time_and_all_else_of_ours_in_extra() -> None:
     found = line(run())
     evaluation = found["evaluation"]

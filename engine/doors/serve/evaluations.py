@@ -17,6 +17,7 @@ from aisp.engine.doors.asking import Answer
 from aisp.kernels.catalog.formats.trace_definition import Harness
 from aisp.store.outcomes import Fault
 from aisp.store.results import outcome, traces
+from aisp.store.results.outcome import Outcome
 from aisp.store.results.telling import by_own_rule
 from aisp.store.results.traces import Status
 from aisp.store.text import clean
@@ -35,6 +36,7 @@ class Failure(enum.StrEnum):
     REFUSED = "refused"  # the engine would not plan it
     CHANGED = "target_changed"  # since it was sent in
     NO_RESULT = "no_result"  # the target's own files failed
+    SUSPECT = "suspect"  # its outputs are right, and its times are not to be believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def of_run(answer: Answer) -> Ended:
     arm, ended = run.arm(rung), outcome.of(run, rung)
     status = traces.status_of(run, arm, Harness.FLASHINFER) if arm is not None else None
     if arm is None or status is None:
+        if arm is not None and ended.outcome is Outcome.SUSPECT:
+            return failed(Failure.SUSPECT, traces.silence(run, arm))
         failure, again = _FAILURES[ended.fault]
         why = record.reason or (arm.reason if arm is not None else "") or "the run says nothing of the candidate"
         return failed(failure, why, again=again)

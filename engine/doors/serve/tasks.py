@@ -126,7 +126,7 @@ class Tasks:
         return Task(task_id, names[0][2], by_uuid)
 
     def put(self, asked: Asked) -> tuple[Task, bool]:
-        """The task of a request, and whether it is a new one. One that was given up waits once more.
+        """The task of a request, and whether it is a new one. One that was given up, or that is suspect, waits anew.
 
         Raises:
             RefusalError: the client's task id has another content, or too many wait.
@@ -142,9 +142,10 @@ class Tasks:
                 self._answers(row, asked, level) for _, row in known
             ):
                 raise RefusalError(Kind.CONFLICT, f"the task {task_id} is of another request", _OWN_ID)
-            dead = [row.number for _, row in known if row.state is CandidateState.DEAD]
-            self.table.again(dead)
-            return self.find(task_id), bool(dead)
+            ends = {row.number: end[0] for _, row in known if (end := _failure(row)) is not None}
+            anew = [number for number, end in ends.items() if end in (Failure.ENGINE_LOST, Failure.SUSPECT)]
+            self.table.again(anew)
+            return self.find(task_id), bool(anew)
         try:
             for case in asked.cases:
                 self.table.plan(

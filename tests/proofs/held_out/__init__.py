@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aisp.store.outcomes import FindingStatus, State, Verdict
+from aisp.store.results import outcome
 from aisp.store.results.audit import ONE_REPLICA
 from aisp.store.results.outside import OutsideRatio, outside_of
 from aisp.store.results.reading import OF_OUTPUTS, Reading
@@ -48,27 +49,27 @@ def ended(run: Reading, rung: str) -> Ended:
         return Ended(End.UNAVAILABLE, why=(arm.reason if arm is not None else "") or run.record.reason)
     spoken = [f for f in run.record.findings if f.arm in (rung, "") and f.status in _AGAINST]
     caught = [f for f in spoken if f.status is FindingStatus.CAUGHT]
-    claim = run.claim(rung)
+    verdict = outcome.of(run, rung).verdict
     if any(f.check in OF_OUTPUTS for f in caught) or arm.state is State.INCORRECT:
         end = End.WRONG
     elif caught:
         end = End.CAUGHT
     elif arm.state is not State.OK:
         end = End.REFUSED
-    elif claim.faster:
+    elif verdict is Verdict.FASTER:
         end = End.FASTER
     elif spoken:
         end = End.SUSPECT
-    elif not claim.verdict.known:
+    elif not verdict.known:
         end = End.NONE
     else:
-        end = End.NO_FASTER if claim.verdict in NO_FASTER else End.UNDECIDED
+        end = End.NO_FASTER if verdict in NO_FASTER else End.UNDECIDED
     if end is End.UNDECIDED and run.replicas == 1:
         return Ended(End.UNAVAILABLE, why=ONE_REPLICA)
     return Ended(
         end,
         tuple(dict.fromkeys(f.check for f in caught or spoken)),
-        (caught[0].evidence if caught else "") or arm.reason or (spoken[0].evidence if spoken else "") or claim.why,
+        (caught[0].evidence if caught else "") or arm.reason or (spoken[0].evidence if spoken else "") or run.why(rung),
         item.speedup if item is not None else None,
         outside_of(arm, base),
     )
