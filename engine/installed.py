@@ -272,7 +272,6 @@ class Installation:
         self._reader: threading.Thread | None = None
         self.look_ms = 0.0  # what the last look took
         self.hashed_bytes = 0
-        self.hashed_s = 0.0  # of reading alone
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -534,7 +533,6 @@ class Installation:
                 self._ended.wait(_WAIT_S)
             return not self._ended.is_set()
 
-        start = time.perf_counter()
         digest = _sha256(path, waits)
         with self._lock:
             entry = self._entries.get(path)
@@ -544,7 +542,6 @@ class Installation:
                 return  # another one by now: the next look finds it
             self._entries[path] = Entry(entry.stat, digest or "-")  # "-" of one that cannot be read: asked once
             self.hashed_bytes += entry.stat[1]
-            self.hashed_s += time.perf_counter() - start
 
     # -- what outlasts an engine ---------------------------------------------------------------------------------------
 
