@@ -504,7 +504,7 @@ def test_a_list_in_a_pipe_is_cells_with_a_tab_between(tmp_path: Path) -> None:
         (("run",), 2, "usage"),
         (("run", "no_such_target"), 2, "unknown"),
         (("bench", "histroy"), 2, "unknown"),
-        (("compare", "01A"), 2, "usage"),
+        (("compare",), 2, "usage"),
         (("history", "01A"), 2, "unknown"),
         (("list", "--nonsense"), 2, "usage"),
         (("roofline", "transpose"), 1, "no"),

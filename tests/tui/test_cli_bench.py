@@ -165,7 +165,20 @@ def test_targets_of_a_suite_are_chosen_by_id_or_chapter(state: Path) -> None:
     assert both["geometric_mean"] == pytest.approx(4.0)
     shown = bench("score", "--targets", "mine:on")
     assert shown.exit_code == 2
-    assert "no run of 'mine:on' is stored; did you mean mine:one" in shown.stderr
+    assert "no target 'mine:on'; did you mean mine:one" in shown.stderr
+
+
+def test_a_run_that_is_named_speaks_for_its_target_in_a_score(state: Path) -> None:
+    older = on_h100(state, "mine:one", speedup=16.0)
+    on_h100(state, "mine:one", speedup=2.0)
+    on_h100(state, "mine:two", speedup=4.0)
+    quick = on_h100(state, "mine:three", quick=True)
+    told = json.loads(bench("score", older.id, "two", "--json").stdout)
+    assert {result["target"]: result["speedup"] for result in told["results"]} == {"mine:one": 16.0, "mine:two": 4.0}
+    shown = bench("score", quick.id)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "left out, no full run: mine:three" in shown.stderr
+    assert f"`aisp run {quick.id}` makes some" in shown.stderr
 
 
 def test_a_suite_without_a_full_run_ends_with_1(state: Path) -> None:
@@ -603,6 +616,20 @@ def test_the_roofs_are_of_the_gpu_that_ran(state: Path, root: str) -> None:
     found = json.loads(bench("roofline", "mine:one", "--root", root, "--json").stdout)
     assert [roof["name"] for roof in found["roofs"]] == ["datasheet"]
     assert "the ceilings of this GPU were not measured; `aisp peak` does" in shown.stdout
+
+
+def test_a_roofline_of_a_run_is_of_that_run_and_not_of_its_targets_newest(state: Path, root: str) -> None:
+    place: dict[str, Any] = {"target": "mine:one", "folder": os.fsencode(Path(root) / "one")}
+    on_gpu = {"device": "cuda", "case": "default", "environment": H100}
+    older, newer = (remember(state, baseline_ms=time_ms, **on_gpu, **place) for time_ms in (0.01, 0.02))
+    on_a_cpu = remember(state, environment=LAPTOP, **place)
+    for word, run in ((older.id, older), (str(Path(root) / "one"), newer)):
+        shown = bench("roofline", word, "--json")
+        assert shown.exit_code == 0, shown.output
+        assert json.loads(shown.stdout)["run_id"] == run.id
+    shown = bench("roofline", on_a_cpu.id)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert f"run {on_a_cpu.id} of mine:one was not timed on a GPU; `aisp run " in shown.stderr
 
 
 def test_a_roofline_of_what_was_not_timed_on_a_known_gpu_ends_with_1(state: Path, root: str) -> None:

@@ -370,6 +370,9 @@ def test_the_commits_that_touched_the_folder_come_with_its_sources(tmp_path: Pat
 def test_what_git_cannot_say_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(commits.NoCommitsError, match="is not there any more"):
         commits.touching(tmp_path / "gone", 0, 1)
+    (tmp_path / "one.py").touch()
+    with pytest.raises(commits.NoCommitsError, match="is one file, and commits are those of a folder"):
+        commits.touching(tmp_path / "one.py", 0, 1)
     if shutil.which("git"):
         with pytest.raises(commits.NoCommitsError, match=r"^not a git repository"):
             commits.touching(tmp_path, 0, 1)

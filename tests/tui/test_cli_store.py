@@ -187,6 +187,26 @@ def test_compare_puts_two_like_runs_side_by_side_with_a_verdict(state: Path) -> 
     assert told["differences"] == [{"what": "git", "a": "abc", "b": "-", "refuses": False}]
 
 
+def test_compare_takes_a_target_for_its_last_result_and_one_alone_for_its_last_two(state: Path, tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    place = {"folder": os.fsencode(tmp_path / "mine" / "one"), "environment": LAPTOP}
+    only = bench("compare", str(tmp_path / "mine" / "one"))
+    assert (only.exit_code, "no result of mine:one is stored; `aisp run " in only.stderr) == (2, True)
+    old, before, last = (remember(state, "mine:one", speedup=speedup, **place) for speedup in (2.0, 3.0, 4.0))
+    remember(state, "mine:one", state=State.CANCELLED, **place)
+    for words, (a, b) in {
+        ("one",): (before, last),
+        (str(tmp_path / "mine" / "one"),): (before, last),
+        (old.id, "mine:one"): (old, last),
+        (str(tmp_path / "mine" / "one"), old.id): (last, old),
+    }.items():
+        told = json.loads(bench("compare", *words, "--json").stdout)
+        assert (told["a"]["run_id"], told["b"]["run_id"]) == (a.id, b.id), words
+    alone = bench("compare", old.id)
+    assert (alone.exit_code, alone.stdout) == (2, "")
+    assert f"{old.id} is one run; name another one beside it, or a TARGET" in alone.stderr
+
+
 def test_compare_takes_two_quick_runs_and_says_what_they_cannot_show(state: Path) -> None:
     a, b = (remember(state, "mine:one", speedup=speedup, environment=LAPTOP, quick=True) for speedup in (2.0, 4.0))
     shown = bench("compare", a.id, b.id)

@@ -17,7 +17,7 @@ from aisp.engine.doors.asking import RefusedError
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog import contracts, list_ids, load, read_sources
 from aisp.store import Store
-from aisp.tui.cli import judge, resolve, restore, watch
+from aisp.tui.cli import judge, resolve, restore, roofline, watch
 from aisp.tui.cli.tree import cli
 from aisp.tui.screens import Place
 from aisp.tui.start import app
@@ -225,6 +225,34 @@ def kept(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return next(line for line in done.stdout.splitlines() if line.startswith("run ")).split()[3]
 
 
+def scored(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    done = aisp("score", word, "--json")
+    assert done.exit_code in (0, 1), done.output
+    told = json.loads(done.stdout)
+    (one,) = [*told["results"], *told["left_out"]]
+    return one["target"]
+
+
+def bisected(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    (run, *_) = json.loads(aisp("history", "--json").stdout)["runs"]
+    done = aisp("bisect", word, "--good", run["run_id"], "--bad", run["run_id"])
+    assert (done.exit_code, "is not older" in done.stderr) == (2, True), "it is of the target, so this is what is wrong"
+    return run["target"]
+
+
+def side_by_side(word: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    done = aisp("compare", word, word, "--json")
+    assert done.exit_code in (0, 1), done.output
+    return json.loads(done.stdout)["b"]["target"]
+
+
+def under_roofs(word: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found: list[Path] = []
+    monkeypatch.setattr(roofline, "look", lambda target, *_: found.append(target.folder) or "no roof")
+    assert "no roof" in aisp("roofline", word).stderr
+    return found[0]
+
+
 def placed(place: Place) -> Path | str:
     if place.screen == "run":
         return str(place.arguments["run_id"])
@@ -264,6 +292,10 @@ COMMANDS = {
     "checks": checked,
     "export": exported,
     "contract": kept,
+    "score": scored,
+    "bisect": bisected,
+    "compare": side_by_side,
+    "roofline": under_roofs,
     "open": opened,
     "aisp-tui": in_the_app,
 }

@@ -125,13 +125,11 @@ def command(
 
 
 def _ends(opened: Opened, word: str, good: str, bad: str, roots: Sequence[str]) -> tuple[Run, Run]:
-    meant = opened.meant(word, roots)
-    if isinstance(meant, str) or len(meant) != 1:
-        raise click.UsageError(f"{word} is not one target; `aisp history` lists those that were run")
+    names = opened.target(word, roots)
     older, newer = opened.run(good), opened.run(bad)
     for run in (older, newer):
-        if run.target not in meant[0]:
-            raise click.UsageError(f"run {run.id} is of {run.target}, not of {meant[0][0]}")
+        if run.target not in names:
+            raise click.UsageError(f"run {run.id} is of {run.target}, not of {names[0]}")
         if not run.snapshot:
             raise click.UsageError(f"run {run.id} kept no sources")
     if (older.wall, older.id) >= (newer.wall, newer.id):

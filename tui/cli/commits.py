@@ -37,7 +37,8 @@ def touching(folder: Path, since_s: float, until_s: float) -> list[Version]:
         NoCommitsError: git is not there, the folder is in no checkout, or git did not answer in time.
     """
     if not folder.is_dir():
-        raise NoCommitsError(f"{clean_line(os.fspath(folder))} is not there any more")
+        why = "is one file, and commits are those of a folder" if folder.exists() else "is not there any more"
+        raise NoCommitsError(f"{clean_line(os.fspath(folder))} {why}")
     _ask(folder, "rev-parse", "--show-prefix")
     log = _ask(
         *(folder, "log", "--no-show-signature", "--no-color", "-z", f"--max-count={MAX_COMMITS}"),

@@ -78,10 +78,10 @@ def targets(
     known = functools.cache(lambda: catalog or common.load_catalog(roots))
     chosen: dict[str, Target] = {}
     named: list[str] = []
-    words = [word for text in selectors for word in _words(text)]
-    if not words:
+    every = [word for text in selectors for word in words(text)]
+    if not every:
         raise click.UsageError("no target is named; give a path, ids (ch01:batching), a chapter (ch07), a glob or all")
-    for word in words:
+    for word in every:
         found = meant(word, known, live=False)
         some = found if isinstance(found, list) else [of_run(found, roots, live=False)]
         if not some:
@@ -149,7 +149,7 @@ def begins_a_run(word: str) -> bool:
     return word[:1].isdigit()
 
 
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
     """The words of a selector. A path may have commas in its name."""
     if choosing.is_path(text) or os.path.lexists(text):
         return [text]

@@ -25,7 +25,7 @@ from aisp.tui.earlier import newest_first
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Arm
+    from aisp.store.record import Arm, Run
     from aisp.store.results.reading import Reading
 
 
@@ -44,13 +44,16 @@ class Chart:
 @common.root_option
 @common.json_option
 def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bool) -> None:
-    """Show the rungs of TARGET's last run on a GPU under that GPU's ceilings, measured and of the datasheet.
+    """Show the rungs of TARGET's last run on a GPU under that GPU's ceilings, measured and of the datasheet. Of a run's
+    id it is that run.
 
     Exit status: 0; 1 no such run is stored, or nothing is known of its GPU; 2 no such target; 3 the store cannot be
     read, or matplotlib is not installed.
     """
-    target = resolve.target(target_id, roots)
-    chart = look(target)
+    from aisp.store.record import Run
+
+    meant = resolve.target_or_run(target_id, roots)
+    chart = look(resolve.of_run(meant, roots, live=False), meant) if isinstance(meant, Run) else look(meant)
     if isinstance(chart, str):
         raise AnswerNoError(chart)
     if out is not None:
@@ -60,12 +63,15 @@ def command(target_id: str, out: str | None, roots: tuple[str, ...], as_json: bo
     common.answer(as_json, lambda: _as_json(chart, out), lines, chart)
 
 
-def look(target: Target) -> Chart | str:
-    """The chart of the target's newest timed run on a GPU, or why there is none."""
+def look(target: Target, only: Run | None = None) -> Chart | str:
+    """The chart of this run of the target, else of its newest timed one on a GPU, or why there is none."""
     with common.history() as opened:
-        run = newest(newest_first(opened, target.names, LOOK_BACK_RUNS), opened.read)
+        records = newest_first(opened, target.names, LOOK_BACK_RUNS) if only is None else [only]
+        run = newest(records, opened.read)
         if run is None:
             makes = repeating.command("run", target.id, target.folder)
+            if only is not None:
+                return f"run {only.id} of {target.id} was not timed on a GPU; `{makes}` there makes one that is"
             return f"no timed run of {target.id} on a GPU is stored; `{makes}` makes one"
         facts = opened.facts(run.record)
         uuid = str(facts.get("gpu_uuid") or "")

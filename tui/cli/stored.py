@@ -41,6 +41,16 @@ class Opened(Stored):
         found = resolve.meant(word, lambda: common.load_catalog(roots))
         return [target.names for target in found] if isinstance(found, list) else found.id
 
+    def target(self, word: str, roots: Sequence[str]) -> tuple[str, ...]:
+        """All names of the one target that `word` means, of a run the one that ran. MeantError where it is not one."""
+        meant = self.meant(word, roots)
+        if isinstance(meant, str):
+            return self._names(self.run(meant).target, roots)
+        if len(meant) != 1:
+            names = [one[0] for one in meant]
+            raise MeantError(f"{clean_line(word)!r} means {len(meant)} targets; name one", names, kind="ambiguous")
+        return meant[0]
+
     def _names(self, target_id: str, roots: Sequence[str]) -> tuple[str, ...]:
         """What runs call a target that was run under this name."""
         try:
@@ -56,18 +66,12 @@ class Opened(Stored):
             LookupError: there is none.
             MeantError: it means no target, or several.
         """
-        meant = self.meant(word, ())
-        if isinstance(meant, str):
+        if isinstance(meant := self.meant(word, ()), str):
             return meant
-        if len(meant) != 1:
-            raise MeantError(
-                f"{clean_line(word)!r} means {len(meant)} targets; name one",
-                [one[0] for one in meant],
-                kind="ambiguous",
-            )
-        found = [run for name in meant[0] if (run := self.last_result(name))]
+        names = self.target(word, ())
+        found = [run for name in names if (run := self.last_result(name))]
         if not found:
-            raise LookupError(f"no result of {meant[0][0]!r} is stored; `aisp run TARGET` makes one")
+            raise LookupError(f"no result of {names[0]!r} is stored; `aisp run TARGET` makes one")
         return found[0]
 
 

@@ -11,27 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results import repeating, suite
 from aisp.store.results.prediction import LOOK_BACK_RUNS
-from aisp.store.results.suite import (
-    Full,
-    Part,
-    Score,
-    counted,
-    full_runs,
-    left_out,
-    newest_hardware,
-    on_hardware,
-    part_of,
-    together,
-)
 from aisp.store.results.tables import documents
 from aisp.store.results.tables.suites import TOGETHER, Together
 from aisp.store.text import clean_line
 from aisp.tui import plain
-from aisp.tui.cli import common
+from aisp.tui.cli import common, resolve
+from aisp.tui.earlier import newest_first
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Run
+    from aisp.store.results.suite import Full, Part, Score
     from aisp.tui.cli.stored import Opened
 
 
@@ -46,67 +38,58 @@ def command(selectors: tuple[str, ...], hardware: str | None, roots: tuple[str, 
     The speed-up of a target is that of its best optimized rung over the first baseline. Which FASTER and SLOWER stay
     is Benjamini and Hochberg's question: of all that is called different at most 5 % may be chance.
 
-    TARGET is an id, a name, a chapter (ch07) or a glob; all of them where none is given.
+    TARGET is an id, a name, a path, a chapter (ch07), a glob, or a run, which then speaks for its target; all that were
+    run where none is given.
 
-    Exit status: 0; 1 no target has a full run that counts; 2 a target that never ran.
+    Exit status: 0; 1 no target has a full run that counts; 2 no such target.
     """
+    words = [word for text in selectors for word in resolve.words(text)] or ["all"]
     known = {target.id: target for target in common.load_catalog(roots).targets}
     with common.history() as opened:
-        wanted = choose(opened.targets(), selectors)
-        named, parts = gather(opened, wanted, hardware, known)
-    score = together(parts)
+        named, parts = gather(opened, chosen(opened, words, roots), hardware, known)
+    score = suite.together(parts)
     if score.count or as_json:
         common.answer(as_json, lambda: _as_json(named, parts, score), lines, named, parts, score)
     else:
         for line in left_out_lines(parts, score):
             common.tell(line)
-        common.note("no full run that counts is stored; `aisp run all` makes some")
+        common.note(f"no full run that counts is stored; `{repeating.shell('aisp', 'run', *words)}` makes some")
     return 0 if score.count else 1
 
 
-def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
-    """The stored targets that `selectors` mean, each once; wrong usage where one means nothing."""
-    from aisp.kernels.catalog import Miss, TargetError, choosing  # with the catalogue
-
-    known = sorted(set(stored))
-    words = [word.strip() for text in selectors for word in text.split(",") if word.strip()] or ["all"]
-    chosen: dict[str, None] = {}
+def chosen(opened: Opened, words: Iterable[str], roots: Sequence[str]) -> dict[str, Iterable[Run]]:
+    """By target the runs that may speak for it, newest first: its newest under all its names, or the one named."""
+    ran: dict[str, Iterable[Run]] = {}
     for word in words:
-        try:
-            chosen |= dict.fromkeys(choosing.some(word, known))
-        except TargetError as error:
-            if error.kind is not Miss.UNKNOWN:
-                raise common.meant_error(error) from None
-            told = f"no run of {word!r} is stored"
-            raise common.unknown(told, word, known, "`aisp history` shows what was run") from None
-    return list(chosen)
+        if isinstance(meant := opened.meant(word, roots), str):
+            run = opened.run(meant)
+            ran[run.target] = [run]
+        else:
+            ran |= {names[0]: newest_first(opened, names, LOOK_BACK_RUNS) for names in meant}
+    return ran
 
 
 def gather(
-    opened: Opened, targets: Iterable[str], hardware: str | None, known: Mapping[str, Target]
+    opened: Opened, ran: Mapping[str, Iterable[Run]], hardware: str | None, known: Mapping[str, Target]
 ) -> tuple[str, list[Part]]:
-    """The hardware that the runs must be on, and per target its newest full run there of its usual case; of any case
-    where the target is not `known` any more."""
+    """The hardware that the runs must be on, and per target the first full one of its runs there of its usual case; of
+    any case where the target is not `known` any more."""
     full: dict[str, list[Full]] = {}
     of_another: set[str] = set()  # targets with full runs of other cases
-    for target in targets:
+    for target, records in ran.items():
         lesson = known.get(target)
-        runs = full_runs(
-            opened.newest(LOOK_BACK_RUNS, target, all_findings=False),
-            opened.read,
-            opened.facts,
-            on_host=lesson is not None and lesson.on_host,
-        )
+        on_host = lesson is not None and lesson.on_host
+        runs = suite.full_runs(records, opened.read, opened.facts, on_host=on_host)
         full[target] = [one for one in runs if not one.run.unusual_case(lesson)]
         if len(full[target]) < len(runs):
             of_another.add(target)
-    named = hardware or newest_hardware(one for runs in full.values() for one in runs)
+    named = hardware or suite.newest_hardware(one for runs in full.values() for one in runs)
     parts = []
     for target, runs in full.items():
-        there = on_hardware(runs, hardware, named)
+        there = suite.on_hardware(runs, hardware, named)
         what = "no full run of its usual case" if target in of_another else "no full run"
-        none = Part(target, left_out=f"{what} on {named}" if named else what)
-        parts.append(part_of(there[0].run) if there else none)
+        none = suite.Part(target, left_out=f"{what} on {named}" if named else what)
+        parts.append(suite.part_of(there[0].run) if there else none)
     return named, parts
 
 
@@ -124,11 +107,11 @@ def summary_lines(score: Score, *, head: str = "", tail: str = "") -> list[str]:
 
 def left_out_lines(parts: Iterable[Part], score: Score) -> list[str]:
     """A line per reason, with the targets that it leaves out."""
-    return common.by_reason((target, f"left out, {reason}") for target, reason in left_out(parts, score).items())
+    return common.by_reason((target, f"left out, {reason}") for target, reason in suite.left_out(parts, score).items())
 
 
 def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None) -> list[str]:
-    rows = [Together(*one) for one in counted(parts, score)]
+    rows = [Together(*one) for one in suite.counted(parts, score)]
     return [
         f"last full runs on {clean_line(named)}",
         "",
@@ -146,6 +129,6 @@ def _as_json(named: str, parts: Sequence[Part], score: Score) -> dict[str, Any]:
         "level": score.level,
         "confirmed": list(score.confirmed),
         "not_confirmed": list(score.not_confirmed),
-        "left_out": [{"target": target, "reason": reason} for target, reason in left_out(parts, score).items()],
-        "results": documents(TOGETHER, [Together(*one) for one in counted(parts, score)]),
+        "left_out": [{"target": target, "reason": reason} for target, reason in suite.left_out(parts, score).items()],
+        "results": documents(TOGETHER, [Together(*one) for one in suite.counted(parts, score)]),
     }
