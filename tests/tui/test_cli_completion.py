@@ -109,7 +109,7 @@ def test_runs_are_offered_newest_first_with_what_they_were_of(state: Path, root:
 def test_what_cannot_be_read_offers_nothing_and_says_nothing(state: Path) -> None:
     state.mkdir(mode=0o700)
     (state / "aisp.db").write_bytes(b"no database" * 1000)
-    assert offered("aisp compare 0") == []
+    assert offered("aisp restore ch07:transpose 0") == []
     assert offered("aisp run --root /nonexistent mi") == ["file,mi"]  # which the shell looks for
 
 
