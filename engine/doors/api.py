@@ -90,7 +90,7 @@ class Compared:
     @property
     def faster(self) -> bool:
         """Whether it is right, and faster by more than the noise floor."""
-        return self.verdict is Verdict.FASTER
+        return outcome.of(self.reading, self.rung).faster
 
     @property
     def why(self) -> str:

@@ -238,6 +238,11 @@ class Ended:
         return self.outcome is Outcome.UNAVAILABLE and self.fault is not Fault.MACHINE
 
     @property
+    def faster(self) -> bool:
+        """Whether it may be called so."""
+        return self.outcome is Outcome.FASTER
+
+    @property
     def verdict(self) -> Verdict:
         """Against the baseline; NONE where there is none to be shown."""
         return Verdict(self.outcome.value) if self.outcome.compared else Verdict.NONE

@@ -104,11 +104,11 @@ SUSPECT: dict[str, Any] = {"validity": Validity.SUSPECT, "verdict": Verdict.NONE
     ("changes", "why"),
     [
         (
-            {"findings": (finding("timing.wall_clock", "optimized", "suspect", "9 ms by the clock"),)},
-            "timing.wall_clock",
+            {"findings": (finding("timing.steady", "optimized", "suspect", "9 ms by the clock"),)},
+            "timing.steady",
         ),
-        ({"findings": (finding("timing.busy", "", "suspect", "someone else computes"),)}, "timing.busy"),
-        ({"findings": (finding("timing.busy", "baseline", "suspect", "someone else computes"),)}, "timing.busy"),
+        ({"findings": (finding("timing.steady", "", "suspect", "someone else computes"),)}, "timing.steady"),
+        ({"findings": (finding("timing.steady", "baseline", "suspect", "someone else computes"),)}, "timing.steady"),
         ({"reason": "the clock fell"}, "the clock fell"),
         ({"manifest": {"without": ["memory.aliasing"]}}, "checks were left out"),
     ],

@@ -49,7 +49,7 @@ def ended(run: Reading, rung: str) -> Ended:
         return Ended(End.UNAVAILABLE, why=(arm.reason if arm is not None else "") or run.record.reason)
     spoken = [f for f in run.record.findings if f.arm in (rung, "") and f.status in _AGAINST]
     caught = [f for f in spoken if f.status is FindingStatus.CAUGHT]
-    verdict = outcome.of(run, rung).verdict
+    verdict = Verdict.NONE if run.record.validity.doubted else outcome.of(run, rung).verdict
     if any(f.check in OF_OUTPUTS for f in caught) or arm.state is State.INCORRECT:
         end = End.WRONG
     elif caught:
