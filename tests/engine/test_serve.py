@@ -371,7 +371,7 @@ def test_a_client_that_leaves_while_it_waits_loses_nothing(state: Path, served: 
             with socket.create_connection(("127.0.0.1", served.port)) as leaving:
                 head = f"GET /tasks/{task_id}?timeout=600 HTTP/1.1\r\nHost: localhost\r\n"
                 leaving.sendall(f"{head}Authorization: Bearer {served.token}\r\n\r\n".encode())
-        wait_for(lambda: bool(engine.asked(requests.StartRuns)), "the run")
+        wait_for(lambda: bool(served.task(task_id, 0)["run_ids"]), "the run")  # kept, and not only asked for
         with Engine(state) as other:  # the first one's socket is gone with it
             other.adopt(engine)
         (run_id,) = served.task(task_id, 0)["run_ids"]
