@@ -111,16 +111,15 @@ def gather(
     return Result(regression.corrected(rows), broken, {}, machine, runs)
 
 
-def measured_before(base: Path) -> set[str]:
-    """Targets that any run of the suite below `base` had a figure of."""
-    entries = (entry for package in suites.read_index(base).here for entry in package.summary["targets"])
+def measured_before(packages: Sequence[suites.Package]) -> set[str]:
+    """Targets that any of these runs of a suite had a figure of."""
+    entries = (entry for package in packages for entry in package.summary["targets"])
     return {str(one.get("target")) for one in entries if isinstance(one, Mapping) and not one.get("left_out")}
 
 
-def lost(opened: Opened, base: Path, suite: Suite, catalog: Catalog) -> dict[str, str]:
-    """Targets of the suite's last run below `base` that it still means and that are not among its own now, with what
+def lost(opened: Opened, packages: Sequence[suites.Package], suite: Suite, catalog: Catalog) -> dict[str, str]:
+    """Targets of the last of these runs of the suite that it still means and that are not among its own now, with what
     helps. Those whose run was of a folder under none of the catalogue's roots are of another suite of that name."""
-    packages = suites.read_index(base).here
     if not packages:
         return {}
     last = packages[-1].summary

@@ -141,6 +141,7 @@ def measure(
 
     from aisp.engine.protocol import requests
     from aisp.kernels.catalog.contracts import Cache
+    from aisp.store import suites
     from aisp.store.results.suite_documents import Pass
     from aisp.tui.cli import suite_plan, suite_rows
     from aisp.tui.cli.follow import exit_status
@@ -177,8 +178,9 @@ def measure(
         try:
             with common.history() as opened:
                 lost = {one.target: clean_line(f"{one.message}; {one.fix}", limit=2000) for one in gone if one.target}
-                lost |= suite_rows.lost(opened, base, suite, catalog)
-                had = suite_rows.measured_before(base)
+                packages = suites.read_index(base).here
+                lost |= suite_rows.lost(opened, packages, suite, catalog)
+                had = suite_rows.measured_before(packages)
                 result = suite_rows.gather(opened, targets, ran, session.refused, contract, lost, had)
                 if not no_turns:
                     result = suite_rows.in_turns(opened, result, f"suite-{plan.id[-8:].lower()}", plan.id)
