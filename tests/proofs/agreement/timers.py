@@ -116,7 +116,8 @@ class TimerProcess:
     def _died(self, reason: str) -> None:
         self._process.kill()
         self._process.wait()
-        last = Path(self._log.name).read_text(encoding="utf-8", errors="replace").splitlines()[-4:]
+        text = Path(self._log.name).read_text(encoding="utf-8", errors="replace").replace(f"{ROOT}/", "")
+        last = text.splitlines()[-4:]  # kept in a document, which is of no checkout
         self.problem = f"{reason}: {' / '.join(last)}" if last else reason
         log(f"{self.name}: {self.problem}")
 
