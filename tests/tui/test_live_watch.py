@@ -556,10 +556,7 @@ async def test_restore_asks_first_and_names_the_files(tmp_path: Path) -> None:
 async def test_restoring_what_stands_there_already_asks_nothing(tmp_path: Path) -> None:
     catalog, snapshot = catalog_and_snapshot(tmp_path)
     (catalog.find(TARGET).folder / "optimized.py").write_bytes(b"def run(x):\n    return x\n")
-    story = [
-        replace_snapshot(event, snapshot) if isinstance(event, events.WatchEdit) else event for event in watch_events()
-    ]
-    link = FakeLink(story)
+    link = link_of(snapshot)
     async with opened(tmp_path, link=link, catalog=catalog) as (app, pilot):
         await open_watch(app, pilot)
         await pilot.press("b")
@@ -571,10 +568,7 @@ async def test_one_file_of_which_runs_keep_the_parts_is_refused_before_anybody_i
     catalog, snapshot = catalog_and_snapshot(tmp_path)
     shutil.rmtree(catalog.find(TARGET).folder)
     catalog.find(TARGET).folder.write_text("# softmax.py: its parts are what runs keep")
-    story = [
-        replace_snapshot(event, snapshot) if isinstance(event, events.WatchEdit) else event for event in watch_events()
-    ]
-    link = FakeLink(story)
+    link = link_of(snapshot)
     async with opened(tmp_path, link=link, catalog=catalog) as (app, pilot):
         await open_watch(app, pilot)
         await pilot.press("b")
@@ -583,9 +577,13 @@ async def test_one_file_of_which_runs_keep_the_parts_is_refused_before_anybody_i
     assert link.sent_of(requests.Restore) == []
 
 
-def replace_snapshot(event: events.WatchEdit, snapshot: str) -> events.WatchEdit:
-    event.snapshot = snapshot
-    return event
+def link_of(snapshot: str) -> FakeLink:
+    """The story of a watch, all of whose edits had these sources."""
+    story = watch_events()
+    for event in story:
+        if isinstance(event, events.WatchEdit):
+            event.snapshot = snapshot
+    return FakeLink(story)
 
 
 async def test_without_a_best_edit_there_is_nothing_to_restore(tmp_path: Path) -> None:
